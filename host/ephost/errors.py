@@ -252,16 +252,21 @@ def from_status(code: int, message: str) -> OnnxRuntimeException:
 
 
 class naming:  # noqa: N801 - it reads as a statement
-    """A context in which the error of a status gets in front who failed, and in what; its class stays."""
+    """A context in which the error of a status gets in front who failed, and in what; its class stays. One
+    that begins with ``who`` says so already: it comes from a worker, and stays as it is.
+    """
 
-    __slots__ = ("_where",)
+    __slots__ = ("_where", "_who")
 
-    def __init__(self, where: Callable[[], str]) -> None:
+    def __init__(self, where: Callable[[], str], who: Callable[[], str] | None = None) -> None:
         self._where = where
+        self._who = who
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, OnnxRuntimeException):
+        if not isinstance(error, OnnxRuntimeException):
+            return
+        if self._who is None or not str(error).startswith(self._who()):
             raise worded(error, f"{self._where()}: {error}") from None

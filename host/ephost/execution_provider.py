@@ -57,7 +57,7 @@ class ExecutionProvider:
         out = ffi.new("OrtEp**")
         try:
             taken = lib.ephost_context_configs_taken()
-            with naming(lambda: f"{self.label} cannot be created"):
+            with naming(lambda: f"{self.label} cannot be created", lambda: self.label):
                 check(
                     guarded("OrtEpFactory_CreateEp")(
                         self._factory, hardware, metadata, len(hardware), session_options, self._logger, out
@@ -134,7 +134,7 @@ class ExecutionProvider:
         Raises:
             The exception of the status, with the EP and the function named.
         """
-        with naming(lambda: f"{self.label} failed in {name}"):
+        with naming(lambda: f"{self.label} failed in {name}", lambda: self.label):
             check(self.member(name)(self.pointer, *arguments))
             raise_thrown()  # by a function that it had the host call
 
@@ -163,7 +163,7 @@ class ExecutionProvider:
         Raises:
             RuntimeException: it threw a C++ exception.
         """
-        with naming(lambda: f"{self.label} failed in {name}"):
+        with naming(lambda: f"{self.label} failed in {name}", lambda: self.label):
             return self.member(name)(self.pointer, *arguments)
 
     def kernel_registry(self) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import IO
@@ -28,7 +29,7 @@ def written(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
             raise
         if error.errno is None:  # numpy's, of a file that cannot take all of an array
             raise OSError(f"{name}: {error}") from None
-        raise type(error)(error.errno, error.strerror, name) from None
+        raise type(error)(error.errno, reason(error), name) from None
 
 
 def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
@@ -40,6 +41,18 @@ def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
 def write_text(path: str | os.PathLike[str], text: str, errors: str = "strict") -> None:
     """Write a file of that text, or raise as :func:`written`."""
     write_bytes(path, text.encode("utf-8", errors))
+
+
+def reason(error: OSError) -> str:
+    """What the system says of an error; of a file that is too large also which limit it has met."""
+    said = error.strerror or str(error)
+    if error.errno != errno.EFBIG or sys.platform == "win32":
+        return said
+    import resource  # not on every system
+
+    most = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+    limit = "" if most == resource.RLIM_INFINITY else f" (ulimit -f allows this process {most} bytes)"
+    return said + limit
 
 
 def is_special(path: str) -> bool:

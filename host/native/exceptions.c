@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "heap.h"
+#include "isolation.h"
 #include "logger.h"
 #include "platform.h"
 #include "python.h"
@@ -211,7 +212,12 @@ static char* described(const TypeInfo* type, const void* object, const void* run
   return out;
 }
 
+/* Whether what a catch is about is the end of the thread (pthread_exit), and not an exception. */
+static THREAD_LOCAL bool is_thread_end;
+
 static char* describe(const struct _Unwind_Exception* exception) {
+  if (is_thread_end)
+    return host_strdup("pthread_exit, which is not for a plugin to call on its host's thread");
   uint64_t kind = exception->exception_class >> 8;
   if (kind != CLASS_GNU && kind != CLASS_LLVM)
     return host_strdup("an exception of another language than C++");
@@ -243,6 +249,10 @@ void* __cxa_begin_catch(void* pointer) {
   uint64_t kind = exception->exception_class >> 8;
   host_free(caught);
   caught = describe(exception);
+  if (is_thread_end) { /* the system's own: whoever destroys it ends the process */
+    is_thread_end = false;
+    return NULL;
+  }
   void* (*begin)(void*) = NULL;
   void (*end)(void) = NULL;
   if (kind == CLASS_GNU || kind == CLASS_LLVM) {
@@ -339,8 +349,12 @@ _Unwind_Reason_Code __gxx_personality_v0(int version, _Unwind_Action actions, _U
   Landing landing = find_landing(context);
   if (landing.address == 0) return _URC_CONTINUE_UNWIND;
   if (actions & _UA_SEARCH_PHASE) return landing.catches ? _URC_HANDLER_FOUND : _URC_CONTINUE_UNWIND;
-  /* A thread that ends itself (pthread_exit) is not to be held up. */
-  if (landing.catches && !(actions & _UA_HANDLER_FRAME)) return _URC_CONTINUE_UNWIND;
+  /* A thread that ends itself (pthread_exit) is not to be held up: Python, when it ends, has its threads do
+   * so, and a plugin may with its own. But the host does not go on without its own. */
+  if (landing.catches && !(actions & _UA_HANDLER_FRAME)) {
+    if (!(actions & _UA_FORCE_UNWIND) || !thread_is_hosts()) return _URC_CONTINUE_UNWIND;
+    is_thread_end = true;
+  }
   _Unwind_SetGR(context, __builtin_eh_return_data_regno(0), (uintptr_t)exception);
   _Unwind_SetGR(context, __builtin_eh_return_data_regno(1), landing.catches ? 1 : 0);
   _Unwind_SetIP(context, landing.address);

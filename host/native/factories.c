@@ -1,11 +1,13 @@
 /* A plugin's factories: made by its library, looked at, and asked for their devices. Each step is one call
  * from Python, which is told only whether all is well; what is not, it finds in what was given, and explains.
  */
+#define _GNU_SOURCE
 #include <string.h>
 
 #include "abi.h"
 #include "devices.h"
 #include "exceptions.h"
+#include "forks.h"
 #include "key_values.h"
 #include "python.h"
 #include "status.h"
@@ -37,8 +39,10 @@ static bool all_differ(void* const* pointers, size_t count, size_t room) {
 bool ephost_create_factories(CreateEpApiFactoriesFn create, const char* name, const OrtLogger* logger,
                              EphostFactories* out) {
   memset(out, 0, sizeof *out);
+  const int64_t process = fork_process();
   out->status = ephost_guard_CreateEpApiFactoriesFn(create, name, ephost_get_api_base(), logger, out->made,
                                                     EPHOST_MAX_FACTORIES, &out->number);
+  fork_end_child(process, "CreateEpFactories of a plugin");
   if (out->status != NULL || out->number == 0 ||
       !all_differ((void* const*)out->made, out->number, EPHOST_MAX_FACTORIES))
     return false;
@@ -59,8 +63,10 @@ bool ephost_ask_devices(OrtEpFactory* factory, const OrtHardwareDevice* const* h
   out->vendor = is_named ? GUARDED(OrtEpFactory, GetVendor)(factory) : NULL;
   out->status = outcome(NULL);
   if (out->status != NULL || out->vendor == NULL || *out->vendor == '\0') return false;
+  const int64_t process = fork_process();
   out->status = GUARDED(OrtEpFactory, GetSupportedDevices)(factory, hardware, count, out->devices,
                                                            EPHOST_MAX_EP_DEVICES, &out->number);
+  fork_end_child(process, "OrtEpFactory::GetSupportedDevices of a plugin");
   return out->status == NULL && all_differ((void* const*)out->devices, out->number, EPHOST_MAX_EP_DEVICES);
 }
 

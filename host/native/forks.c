@@ -5,6 +5,8 @@
 
 #ifndef _WIN32
 #include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
 
 #include "lock.h"
 
@@ -51,8 +53,22 @@ static void after_fork(void) {
 
 /* Without memory for it the process forks as it did before. */
 void forks_setup(void) { (void)pthread_atfork(before_fork, after_fork, after_fork); }
+
+int64_t fork_process(void) { return (int64_t)getpid(); }
+
+void fork_end_child(int64_t process, const char* who) {
+  if (process == getpid()) return;
+  /* Not by the log: other threads, of which there is none here, may have held what that takes. */
+  (void)dprintf(STDERR_FILENO,
+                "ephost: %s forked, and returned in the child, where the program would go on a second time: "
+                "that process ends here. A child has to end by _exit, or to go on by exec\n",
+                who);
+  _exit(1);
+}
 #else
 void fork_watch(ForkWatch* watch, Mutex* mutex) { watch->mutex = mutex; }
 void fork_unwatch(ForkWatch* watch) { (void)watch; }
 void forks_setup(void) {}
+int64_t fork_process(void) { return 0; }
+void fork_end_child(int64_t process, const char* who) { (void)process, (void)who; }
 #endif

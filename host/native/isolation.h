@@ -165,7 +165,14 @@ bool remote_memory_has(const EphostRemoteMemory* memory, const OrtValue* value);
  * block is freed. */
 struct Buffer* remote_adopt(EphostRemoteMemory* memory, uint64_t number, size_t nbytes);
 
-/* ---- the same in the worker: serve_memory.c ---- */
+/* ---- the worker's process: serve.c ---- */
+
+bool in_worker(void); /* whether this process is one */
+/* Whether the calling thread is the host's for certain, and goes on with it: the process' first one, or that
+ * of a lane. */
+bool thread_is_hosts(void);
+
+/* ---- a device's memory in the worker: serve_memory.c ---- */
 
 /* A number for a block, whose reference it takes over; 0 without memory, and the reference stays. */
 uint64_t served_keep(struct Buffer* block);

@@ -87,6 +87,8 @@ void ephost_library_close(void* library) { FreeLibrary(library); }
 #endif
 
 #include "exceptions.h"
+#include "forks.h"
+#include "isolation.h"
 #include "logger.h"
 
 /* Makes the C++ runtime of this process, where there is one, the first in which libraries look for what all
@@ -107,24 +109,31 @@ static void prefer_own_runtime(void) {
 }
 
 /* An exception that leaves a static constructor or destructor leaves the system's loader, too, which then
- * does not give back the lock that it holds meanwhile (glibc 2.36). This thread can go on. */
-#define LOADER_STAYS "; other threads of this process can load no library any more: end it when you can"
+ * does not give back the lock that it holds meanwhile (glibc 2.36). This thread can go on. A worker ends soon
+ * in any case. */
+static const char* loader_stays(void) {
+  return in_worker() ? ""
+                     : "; other threads of this process can load no library any more: end it when you can";
+}
 
 void ephost_library_close(void* library) {
   char thrown[1024];
   guard_close(dlclose, library, thrown, sizeof thrown);
   if (thrown[0] == '\0') return;
-  host_log(ORT_LOGGING_LEVEL_ERROR, "the static destructors of a plugin library threw %s" LOADER_STAYS,
-           thrown);
+  host_log(ORT_LOGGING_LEVEL_ERROR, "the static destructors of a plugin library threw %s%s", thrown,
+           loader_stays());
 }
 
 void* ephost_library_open(const char* path, char* error, size_t error_size) {
   char thrown[1024];
   prefer_own_runtime();
   dlerror();
+  const int64_t process = fork_process();
   void* library = guard_open(dlopen, path, RTLD_NOW | RTLD_LOCAL, thrown, sizeof thrown);
+  fork_end_child(process, path);
+  ephost_worker_check();
   if (thrown[0] != '\0') {
-    (void)snprintf(error, error_size, "its static constructors threw %s" LOADER_STAYS, thrown);
+    (void)snprintf(error, error_size, "its static constructors threw %s%s", thrown, loader_stays());
     library =
         dlopen(path, RTLD_LAZY | RTLD_NOLOAD); /* it stayed, half made: once for dlopen, once for this */
     if (library != NULL) ephost_library_close(library);

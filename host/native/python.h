@@ -516,6 +516,8 @@ int64_t ephost_clock_ns(void);
 /* Memory that two processes map; its blocks keep it alive. NULL without memory. The file stays the caller's.
  * The host alone gives out blocks. */
 typedef struct SharedPool EphostSharedPool;
+/* Maps so many bytes of addresses. Takes the file over, which grows as memory is given out: what is locked
+ * whole (mlockall) takes no more memory than that. NULL: it cannot be mapped, and the file stays. */
 EphostSharedPool* ephost_pool_open(int file, uint64_t nbytes);
 void ephost_pool_release(EphostSharedPool* pool);            /* NULL is fine */
 OrtAllocator* ephost_pool_allocator(EphostSharedPool* pool); /* borrowed */
@@ -573,6 +575,12 @@ void ephost_worker_report(int file,
                           uint32_t* last_call); /* crashes are described there; the last call noted */
 uint32_t* ephost_status_map(int file);          /* for the last call; NULL: it cannot be mapped */
 bool ephost_worker_watch(int socket);           /* the process ends with the socket; false: cannot */
-const char* ephost_call_name(uint32_t number);  /* of a noted call; "" for none */
+/* This process is a worker, which is asked on a socket. `status`: a page that the host reads; the word behind
+ * that of the last call says what is wrong with the process, EphostWorkerFault. */
+typedef enum EphostWorkerFault { EPHOST_WORKER_LOST_ITS_SOCKET = 1 } EphostWorkerFault;
+void ephost_worker_begin(int socket, uint32_t* status);
+/* Ends a process that the plugin has forked and returned in, and a worker whose socket it has closed. */
+void ephost_worker_check(void);
+const char* ephost_call_name(uint32_t number); /* of a noted call; "" for none */
 
 #endif

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #ifdef __linux__
 #include <sys/syscall.h>
@@ -22,11 +23,66 @@
 
 #include "abi.h"
 #include "exceptions.h"
+#include "forks.h"
 #include "heap.h"
 #include "memory.h"
 #include "options.h"
 #include "status.h"
 #include "value.h"
+
+/* ---- what the plugin does to the process ---- */
+
+static struct {
+  int socket;       /* on which the host asks; -1: this process is no worker */
+  dev_t device;     /* of the socket */
+  ino_t number;     /* likewise */
+  uint32_t* status; /* the page that the host reads */
+} worker = {.socket = -1};
+
+static uint32_t forks_in;  /* the call in which the process forked last */
+static uint32_t forked_in; /* the call in which the plugin made this process; 0: it did not */
+static THREAD_LOCAL bool serves_lane;
+
+bool in_worker(void) { return worker.socket >= 0; }
+
+bool thread_is_hosts(void) {
+#ifdef __linux__
+  return serves_lane || thread_id() == (uint64_t)getpid();
+#else
+  return serves_lane;
+#endif
+}
+
+/* Before: what is noted is in a page that the parent goes on to write to. */
+static void before_fork(void) { forks_in = noted_call(); }
+static void in_child(void) { forked_in = forks_in; }
+
+void ephost_worker_begin(int socket, uint32_t* status) {
+  struct stat about;
+  if (fstat(socket, &about) != 0) return;
+  worker.device = about.st_dev;
+  worker.number = about.st_ino;
+  worker.status = status;
+  worker.socket = socket;
+  (void)pthread_atfork(before_fork, NULL, in_child);
+}
+
+/* The plugin may fork, and then by mistake return in the child, which is no worker. */
+static void end_child(void) {
+  if (forked_in == 0) return;
+  worker.socket = -1;
+  fork_end_child(-1, ephost_call_name(forked_in));
+}
+
+void ephost_worker_check(void) {
+  struct stat about;
+  if (worker.socket < 0) return;
+  end_child();
+  if (fstat(worker.socket, &about) == 0 && about.st_dev == worker.device && about.st_ino == worker.number)
+    return;
+  worker.status[1] = EPHOST_WORKER_LOST_ITS_SOCKET;
+  _exit(EXIT_FAILURE);
+}
 
 /* ---- runs ---- */
 
@@ -107,6 +163,7 @@ static void end_turn(void) { (void)atomic_fetch_add_explicit(&turns, 1, memory_o
 /* Has the host say in the lane where an output has its memory. */
 static OrtStatus* ask_memory(Serving* serving, LaneAnswer what, size_t index) {
   LaneBlock* lane = serving->lane;
+  end_child();
   lane->answer = what;
   lane->index = (uint32_t)index;
   end_turn();
@@ -419,6 +476,7 @@ static OrtStatus* put_output(Frame* frame, size_t index) {
 }
 
 static void answer(LaneBlock* lane, OrtStatus* status) {
+  end_child();
   lane->code = 0;
   if (status != NULL) {
     lane->code = (int32_t)status->code > 0 ? (int32_t)status->code : ORT_FAIL;
@@ -494,6 +552,7 @@ void ephost_serve_lane(SharedPool* pool, uint64_t offset, int socket) {
   Serving serving = {.pool = pool,
                      .lane = pool_at(pool, offset, sizeof(LaneBlock)),
                      .side = {.socket = socket, .process = -1}};
+  serves_lane = true;
   begin_turn();
   void* stack = malloc(SIGNAL_STACK);
   if (stack != NULL) use_own_stack_for_signals(stack, SIGNAL_STACK);
@@ -601,6 +660,10 @@ void ephost_serve_lane(SharedPool* pool, uint64_t offset, int socket) {
   (void)pool, (void)offset, (void)socket;
 }
 void ephost_worker_report(int file, uint32_t* last_call) { (void)file, (void)last_call; }
+bool in_worker(void) { return false; }
+bool thread_is_hosts(void) { return false; }
+void ephost_worker_begin(int socket, uint32_t* status) { (void)socket, (void)status; }
+void ephost_worker_check(void) {}
 uint32_t* ephost_status_map(int file) {
   (void)file;
   return NULL;

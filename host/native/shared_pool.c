@@ -3,13 +3,18 @@
  * What is known of blocks lies in the host's own memory, out of the worker's reach. Blocks have sizes of
  * classes, four between two powers of two; a freed one waits in its class. Once more waits than a limit, the
  * system gets its pages back: those that lie in the block whole, for its pages may be larger than the pool's.
- */
+ *
+ * The file is as long as what was given out, in steps: all of its addresses are mapped, but a process that
+ * locks its memory (mlockall) is given no pages behind the file's end. */
 #define _GNU_SOURCE
 #include "isolation.h"
 
 #ifndef _WIN32
+#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "abi.h"
@@ -17,7 +22,7 @@
 #include "memory.h"
 #include "status.h"
 
-enum { PAGE = 4096, CLASSES_PER_DOUBLING = 4, CLASS_COUNT = 160, KEPT_BYTES = 64 << 20 };
+enum { PAGE = 4096, CLASSES_PER_DOUBLING = 4, CLASS_COUNT = 160, KEPT_BYTES = 64 << 20, STEP = 16 << 20 };
 
 typedef struct FreeBlock {
   struct FreeBlock* next;
@@ -29,7 +34,9 @@ struct SharedPool {
   atomic_size_t references;
   char* base;
   uint64_t nbytes;
+  int file;
   Mutex lock;
+  uint64_t file_bytes; /* how long it is; behind it nobody may read or write */
   uint64_t used_pages; /* from the start; what lies behind was never given out */
   uint8_t* classes;    /* of each page that begins a block that is given out: its class + 1 */
   FreeBlock* free_blocks[CLASS_COUNT];
@@ -50,6 +57,18 @@ static unsigned class_of(uint64_t pages, uint64_t* rounded) {
   return found;
 }
 
+/* Makes the file so long, and a step longer where it may be. */
+static bool reach(SharedPool* pool, uint64_t nbytes) {
+  if (nbytes <= pool->file_bytes) return true;
+  uint64_t more = pool->nbytes - nbytes > STEP ? nbytes + STEP : pool->nbytes;
+  if (ftruncate(pool->file, (off_t)more) != 0) {
+    more = nbytes;
+    if (ftruncate(pool->file, (off_t)more) != 0) return false;
+  }
+  pool->file_bytes = more;
+  return true;
+}
+
 void* pool_alloc(SharedPool* pool, size_t nbytes) {
   uint64_t pages = 0;
   if (nbytes > pool->nbytes) {
@@ -68,7 +87,8 @@ void* pool_alloc(SharedPool* pool, size_t nbytes) {
     pool->spare = block;
     size_t waited = pages * PAGE;
     pool->waiting -= waited < pool->waiting ? waited : pool->waiting;
-  } else if (pages <= pool->nbytes / PAGE - pool->used_pages) {
+  } else if (pages <= pool->nbytes / PAGE - pool->used_pages &&
+             reach(pool, (pool->used_pages + pages) * PAGE)) {
     page = pool->used_pages;
     pool->used_pages += pages;
   }
@@ -162,6 +182,10 @@ SharedPool* ephost_pool_open(int file, uint64_t nbytes) {
   pool->allocator.Info = allocator_info;
   pool->base = base;
   pool->nbytes = nbytes;
+  pool->file = file;
+  struct stat about;
+  pool->file_bytes = fstat(file, &about) == 0 ? (uint64_t)about.st_size : 0;
+  (void)fcntl(file, F_SETFD, FD_CLOEXEC);
   pool->classes = classes;
   atomic_init(&pool->references, 1);
   mutex_init(&pool->lock);
@@ -185,6 +209,7 @@ void ephost_pool_release(SharedPool* pool) {
   free_links(pool->spare);
   (void)munmap(pool->base, pool->nbytes);
   (void)munmap(pool->classes, pool->nbytes / PAGE);
+  (void)close(pool->file);
   mutex_destroy(&pool->lock);
   handle_count(HANDLE_OTHER, -1);
   host_free(pool);
@@ -195,10 +220,16 @@ OrtAllocator* ephost_pool_allocator(SharedPool* pool) { return &pool->allocator;
 OrtStatus* pool_say_why(SharedPool* pool, OrtStatus* status) {
   size_t refused = atomic_exchange(&pool->refused, 0);
   if (status == NULL || refused == 0) return status;
-  OrtStatus* told = status_new(status->code,
-                               "%zu bytes find no room in the %llu bytes that are shared with an isolated "
-                               "plugin's process (the setting shared_bytes): %s",
-                               refused, (unsigned long long)pool->nbytes, status->message);
+  struct rlimit most;
+  bool is_limited = getrlimit(RLIMIT_FSIZE, &most) == 0 && most.rlim_cur < pool->nbytes;
+  unsigned long long room = is_limited ? most.rlim_cur : pool->nbytes;
+  OrtStatus* told = status_new(
+      status->code,
+      "%zu bytes find no room in the %llu bytes that are shared with an isolated "
+      "plugin's process (%s): %s",
+      refused, room,
+      is_limited ? "the limit of a file's size, ulimit -f, holds for them" : "the setting shared_bytes",
+      status->message);
   ephost_api.ReleaseStatus(status);
   return told;
 }

@@ -31,7 +31,6 @@ class Worker:
         os.ftruncate(file, POOL_BYTES)
         self.pool = lib.ephost_pool_open(file, POOL_BYTES)
         assert self.pool
-        os.close(file)
         self.process = -1
         self.sockets: list[socket.socket] = []
         self.offsets: list[int] = []

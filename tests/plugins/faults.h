@@ -16,6 +16,8 @@ static inline void leave_session(void) {}
 static inline void wait_for_ever(void) { Sleep(INFINITE); }
 #else
 #include <fcntl.h>
+#include <pthread.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 static inline bool fork_child(void) { return fork() == 0; }
@@ -55,6 +57,12 @@ static inline void fault(const char* where) {
     while (is_child) wait_for_ever();
   }
   if (strcmp(kind, "orphan") == 0) (void)raise(9);
+#ifndef _WIN32                                 /* What concerns the process, without being its end. */
+  if (strcmp(kind, "fork") == 0) (void)fork(); /* and returns in both */
+  if (strcmp(kind, "thread_end") == 0) pthread_exit(NULL);
+  if (strcmp(kind, "lock_memory") == 0) (void)mlockall(MCL_CURRENT | MCL_FUTURE);
+  for (int file = 3; strcmp(kind, "close_all") == 0 && file < 1024; ++file) (void)close(file);
+#endif
 #ifndef _WIN32 /* What belongs to the process, and not to the plugin. */
   if (strcmp(kind, "no_stdin") == 0) (void)close(0);
   if (strcmp(kind, "no_stdout") == 0) (void)close(1);

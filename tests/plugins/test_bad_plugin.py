@@ -1,14 +1,16 @@
 """tests/plugins/bad_plugin: that it is good by default and bad as told."""
 
+import os
 import re
 import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from plugin_harness import Case, Runner, bad_modes
+from plugin_harness import ROOT, Case, Runner, bad_modes
 from plugin_models import model, node
 
 EP = "bad_plugin"
@@ -82,3 +84,51 @@ def test_a_build_can_leave_out_a_symbol(bad_plugin: Callable[..., Path], missing
     )
     exported = {line.split()[-1] for line in listed.stdout.splitlines()}
     assert exported == {"CreateEpFactories", "ReleaseEpFactory", "Other"} - {missing}
+
+
+ENDS_OTHERWISE = """
+import os, sys
+import ephost
+
+print("begins", flush=True)
+try:
+    ephost.register_execution_provider_library("bad", sys.argv[1])
+    found = [d for d in ephost.get_ep_devices() if d.registration_name == "bad"]
+    print("registered with", len(found), flush=True)
+except ephost.errors.OnnxRuntimeException as error:
+    print(error, flush=True)
+os._exit(0)
+"""
+
+
+def _end_otherwise(library: Path, fault: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", ENDS_OTHERWISE, str(library)],
+        env={**os.environ, "EPHOST_FAULT": fault, "PYTHONPATH": str(ROOT / "host"), "EPHOST_ISOLATED": "0"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="nothing forks there")
+@pytest.mark.parametrize("function", ["load", "CreateEpFactories", "GetSupportedDevices"])
+def test_a_child_in_which_a_plugin_returns_does_not_go_on_with_the_program(
+    bad_plugin: Callable[..., Path], function: str
+) -> None:
+    library = bad_plugin()
+    done = _end_otherwise(library, f"fork:{function}")
+    assert done.stdout == "begins\nregistered with 1\n", done.stderr
+    assert f"{library if function == 'load' else function}" in done.stderr
+    assert "forked, and returned in the child" in done.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a thread's end is no exception there")
+@pytest.mark.parametrize("function", ["load", "CreateEpFactories", "GetSupportedDevices"])
+def test_a_plugin_that_ends_the_first_thread_of_the_program_gets_an_error(
+    bad_plugin: Callable[..., Path], function: str
+) -> None:
+    done = _end_otherwise(bad_plugin(), f"thread_end:{function}")
+    name = "static constructors" if function == "load" else function
+    assert f"{name} threw pthread_exit" in done.stdout, (done.stdout, done.stderr)
+    assert done.returncode == 0

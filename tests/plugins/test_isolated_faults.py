@@ -419,6 +419,79 @@ def test_where_no_descriptor_of_a_process_can_be_had_its_sockets_tell(
     check_next_session(bad)
 
 
+@pytest.mark.parametrize("function", ["load", "CreateEpFactories", "Compile", "Compute"])
+def test_a_child_in_which_the_plugin_returns_ends_and_the_worker_goes_on(
+    monkeypatch: pytest.MonkeyPatch, bad: Path, capfd: pytest.CaptureFixture[str], function: str
+) -> None:
+    monkeypatch.setenv("EPHOST_FAULT", f"fork:{function}")
+    assert go_through(bad) is None
+    said = capfd.readouterr().err
+    assert "forked, and returned in the child" in said
+    assert (str(bad) if function == "load" else f"{function}") in said
+
+
+@pytest.mark.parametrize("function", ["load", "CreateEpFactories", "Compile", "Compute"])
+def test_a_plugin_that_ends_the_hosts_thread_gets_an_error(
+    monkeypatch: pytest.MonkeyPatch, bad: Path, function: str
+) -> None:
+    monkeypatch.setenv("EPHOST_FAULT", f"thread_end:{function}")
+    with pytest.raises(ephost.errors.OnnxRuntimeException, match="threw pthread_exit") as caught:
+        register(bad)
+        open_session().run(None, FEED)
+    assert CALLBACKS[function] in str(caught.value)
+    assert "end it when you can" not in str(caught.value)  # the worker, which nobody else needs
+
+
+@pytest.mark.parametrize("function", ["load", "Compile"])
+def test_a_plugin_that_closes_what_its_worker_is_asked_on_is_told_so(
+    monkeypatch: pytest.MonkeyPatch, bad: Path, function: str
+) -> None:
+    monkeypatch.setenv("EPHOST_FAULT", f"close_all:{function}")
+    with pytest.raises(ephost.PluginFault, match=r"closed the socket .* all descriptors from 3 on") as caught:
+        register(bad)
+        open_session()
+    if function == "load":
+        assert caught.value.last_call == "the library's static constructors"
+    monkeypatch.delenv("EPHOST_FAULT")
+    check_next_session(bad)
+
+
+@pytest.mark.resources
+def test_a_plugin_that_locks_its_memory_locks_none_that_nobody_uses(
+    monkeypatch: pytest.MonkeyPatch, bad: Path
+) -> None:
+    """What both processes map has more addresses than the machine has memory."""
+    monkeypatch.setenv("EPHOST_FAULT", "lock_memory:Compile")
+    register(bad)
+    session = open_session()
+    np.testing.assert_array_equal(session.run(None, FEED)[0], X + X)
+    (worker,) = [worker for worker in _workers() if worker.pool]
+    status = Path(f"/proc/{worker.process.pid}/smaps_rollup").read_text()
+    resident = int(next(line for line in status.splitlines() if line.startswith("Rss:")).split()[1])
+    assert resident < 2 << 20, status
+
+
+@pytest.mark.parametrize(
+    ("mode", "said"),
+    [
+        ("create_ep_fails", " cannot be created: bad_plugin: CreateEp fails"),
+        ("capability_fails", " failed in GetCapability: bad_plugin: GetCapability fails"),
+        ("compile_fails", " failed in Compile: bad_plugin: Compile fails"),
+        ("create_state_fails", " failed in CreateState for the group of 'y_node' (Add) (1 nodes): "
+         "bad_plugin: CreateState fails"),
+        ("compile_nothing", " gave no compute info for the group of 'y_node' (Add) (1 nodes) from Compile"),
+    ],
+)  # fmt: skip
+def test_an_error_that_is_no_fault_is_in_the_words_that_it_has_in_one_process(
+    monkeypatch: pytest.MonkeyPatch, bad: Path, mode: str, said: str
+) -> None:
+    monkeypatch.setenv("EPHOST_BAD", mode)
+    register(bad)
+    with pytest.raises(EPFail) as caught:
+        open_session()
+    assert str(caught.value) == f"the execution provider bad_plugin ({NAME}: {bad}){said}"
+
+
 WITH_A_CHILD = """
 import os, signal, sys
 import ephost
@@ -493,8 +566,46 @@ open_session().run(None, FEED)
 """
 
 
+SHORT_FILES = """
+import resource, sys
+import ephost
+import numpy as np
+from onnx import numpy_helper
+from plugin_models import model, node
+from test_isolated_faults import FEED, NAME, open_session
+
+resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+large = np.zeros(1 << 20, np.float32)
+ephost.register_execution_provider_library(NAME, sys.argv[1], isolated=True)
+open_session().run(None, FEED)
+
+options = ephost.SessionOptions()
+options.add_provider_for_devices([d for d in ephost.get_ep_devices() if d.registration_name == NAME], {})
+made = model([node("Add", "x x", "y")], {"x": ["n"]}, ["y"])
+fed = ephost.InferenceSession(made.SerializeToString(), options, enable_fallback=0)
+try:
+    fed.run(None, {"x": large})
+except ephost.errors.Fail as error:
+    assert "4194304 bytes find no room in the 1048576 bytes" in str(error), error
+    assert "ulimit -f" in str(error), error
+    print("refused:", error)
+fed.run(None, {"x": large[:1000]})
+
+weighed = model([node("Add", "x w", "y")], {"x": [1 << 20]}, ["y"])
+weighed.graph.initializer.append(numpy_helper.from_array(large, "w"))
+try:
+    ephost.InferenceSession(weighed.SerializeToString(), options, enable_fallback=0)
+except ephost.errors.Fail as error:
+    said = "4194304 bytes of weights find no room"
+    assert said in str(error) and "ulimit -f allows this process 1048576 bytes" in str(error), error
+    print("refused:", error)
+"""
+
+
 @pytest.mark.skipif(SANITIZED, reason="sanitizers want addresses and descriptors of their own")
-@pytest.mark.parametrize("program", [FEW_DESCRIPTORS, FEW_ADDRESSES], ids=["descriptors", "addresses"])
+@pytest.mark.parametrize(
+    "program", [FEW_DESCRIPTORS, FEW_ADDRESSES, SHORT_FILES], ids=["descriptors", "addresses", "files"]
+)
 def test_a_limit_of_the_hosts_is_an_error_and_no_end(bad: Path, program: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", program, str(bad)],

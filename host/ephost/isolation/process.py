@@ -36,6 +36,7 @@ from ephost.errors import (
 from ephost.isolation import channel, sandbox
 from ephost.isolation.settings import VARIABLE, Isolation
 from ephost.logs import deliver
+from ephost.saving import reason
 
 if TYPE_CHECKING:
     from ephost.isolation.memory import RemoteMemory
@@ -44,6 +45,7 @@ _LOG = logging.getLogger("ephost.isolation")
 _STATUS_BYTES = 4096
 _LAST_MESSAGES = 20
 _START_SECONDS = 120.0
+_CLOSED = "closed the socket on which its process is asked, as closing all descriptors from 3 on does,"
 _GRACE = 1.0  # seconds that a worker which hangs has to say where
 
 
@@ -97,7 +99,7 @@ class Worker:
         except OSError as error:
             self._close_files()
             raise Fail(
-                f"no process can be started for the isolated plugin '{name}' ({path}): {error}"
+                f"no process can be started for the isolated plugin '{name}' ({path}): {reason(error)}"
             ) from error
         self._reader = threading.Thread(
             target=self._read, name=f"ephost-worker-{self.process.pid}", daemon=True
@@ -125,8 +127,8 @@ class Worker:
         if not sys.executable:
             raise OSError("it is not known where Python's executable lies")
         self._status_file = self._memory("ephost-status", _STATUS_BYTES)
-        self._report_file = self._memory("ephost-report", 0)
-        self.pool_file = self._memory("ephost-tensors", self.settings.shared_bytes)
+        self._report_file = self._memory("ephost-report")
+        self.pool_file = self._memory("ephost-tensors")
         self._status = mmap.mmap(self._status_file, _STATUS_BYTES, prot=mmap.PROT_READ)
         ours, theirs = socket.socketpair()
         self._connection = channel.Hearing(fileno=ours.detach())
@@ -167,15 +169,15 @@ class Worker:
             self._files.append(self.pidfd)
         self._connection.process = self.pidfd
 
-    def _memory(self, name: str, size: int) -> int:
-        """A file in memory. One of a size keeps it: mapped memory that is cut off would end this process."""
+    def _memory(self, name: str, size: int = 0) -> int:
+        """A file in memory, which is never cut: mapped memory that is cut off would end this process."""
+        import fcntl  # not on every system
+
         file = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         self._files.append(file)
         if size:
-            import fcntl  # not on every system
-
             os.ftruncate(file, size)
-            fcntl.fcntl(file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
+        fcntl.fcntl(file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL)
         return file
 
     def map_pool(self) -> Any:
@@ -188,6 +190,7 @@ class Worker:
                     f"the memory that is shared with {self.label} cannot be mapped: "
                     f"{self.settings.shared_bytes} bytes of addresses (the setting shared_bytes)"
                 )
+            self._files.remove(self.pool_file)
         return self.pool
 
     @property
@@ -311,8 +314,13 @@ class Worker:
                 self.process.send_signal(signal.SIGABRT)  # it writes down where it is
         if self._garbled:
             self.process.kill()
-        code = self._wait(_GRACE if timed_out else 5.0)
-        last_call = text(lib.ephost_call_name(struct.unpack_from("=I", self._status)[0]))
+        code = self._wait_for_end(_GRACE if timed_out else 5.0)
+        hears_no_more = code is None  # it goes on, and its end of the socket is closed
+        if code is None:
+            code = self._wait(0.0)
+        noted, wrong = struct.unpack_from("=II", self._status)
+        hears_no_more |= wrong == lib.EPHOST_WORKER_LOST_ITS_SOCKET
+        last_call = text(lib.ephost_call_name(noted))
         backtrace = self._report()
         during = f" in {last_call}" if last_call else ""
         kind: type[PluginFault]
@@ -320,6 +328,8 @@ class Worker:
             kind, what = PluginTimedOut, f"did not answer within {timed_out:g} s and was ended"
         elif self._garbled:
             kind, what = PluginFault, f"answered what is none ({self._garbled}) and was ended"
+        elif hears_no_more:
+            kind, what = PluginFault, f"{_CLOSED} and was ended"
         elif code < 0:
             kind, what = PluginCrashed, f"crashed with {_signal_name(-code)}"
         else:

@@ -19,6 +19,7 @@ from ephost.errors import Fail
 from ephost.messages import AttributeProto, NodeProto
 from ephost.model.custom_op import CustomOp
 from ephost.model.graph import External, Graph, Model, Node, TensorType, Value, tensor_type
+from ephost.saving import reason
 
 _SMALL = 4096  # bytes; what is not larger goes with the message
 _ALIGNMENT = 64
@@ -165,13 +166,28 @@ def _write(fresh: list[tuple[int, np.ndarray, External | None]]) -> tuple[list[A
             continue
         if file is None:
             file = os.memfd_create("ephost-weights", os.MFD_CLOEXEC)
-        data = array.reshape(-1).view(np.uint8).data
-        written = 0
-        while written < array.nbytes:
-            written += os.pwrite(file, data[written:], end + written)
+        _put(file, array.reshape(-1).view(np.uint8).data, end)
         layout.append((key, array.dtype, array.shape, end, None))
         end += (array.nbytes + _ALIGNMENT - 1) // _ALIGNMENT * _ALIGNMENT
     return layout, file
+
+
+def _put(file: int, data: memoryview, offset: int) -> None:
+    """Write all of it at an offset.
+
+    Raises:
+        Fail: the system does not want to.
+    """
+    written = 0
+    try:
+        while written < len(data):
+            written += os.pwrite(file, data[written:], offset + written)
+    except OSError as error:
+        os.close(file)
+        raise Fail(
+            f"{len(data)} bytes of weights find no room in a file in memory, which an isolated plugin "
+            f"gets them by: {reason(error)}"
+        ) from None
 
 
 def unpack(

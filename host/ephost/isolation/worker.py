@@ -60,12 +60,13 @@ def serve(start: dict[str, Any], problem: str) -> None:
             problem or f"{start['pool_bytes']} bytes of addresses (the setting shared_bytes) are too many"
         )
     lib.ephost_worker_report(start["report"], status)
-    for file in (start["pool"], start["status"]):
-        os.close(file)
+    lib.ephost_worker_begin(connection.fileno(), status)
+    os.close(start["status"])
     lock = threading.Lock()
 
     def send(answer: dict[str, Any]) -> None:
         data = json.dumps(answer).encode()
+        lib.ephost_worker_check()
         try:
             with lock:
                 channel.send(connection, data)
@@ -79,7 +80,7 @@ def serve(start: dict[str, Any], problem: str) -> None:
     gc.freeze()
     serving = Serving(pool)
     send({"problem": problem})
-    while (message := channel.receive(connection)) is not None:
+    while (message := _receive(connection)) is not None:
         number, operation, request, data = pickle.loads(message[0])
         try:
             answer = serving.operations[operation](request, data, message[1]) or {}
@@ -93,6 +94,14 @@ def serve(start: dict[str, Any], problem: str) -> None:
             lib.ephost_worker_report(-1, ffi.NULL)
             os._exit(0)
     _leave()
+
+
+def _receive(connection: socket.socket) -> tuple[bytearray, list[int]] | None:
+    try:
+        return channel.receive(connection)
+    except OSError:
+        lib.ephost_worker_check()  # a thread of the plugin's may have closed it
+        raise
 
 
 def _leave() -> NoReturn:
