@@ -233,6 +233,24 @@ def test_a_check_that_does_not_end_is_stopped(checker: Any, built: Callable[...,
     assert found["sessions.run"].message == "not done within 1 s while running"
 
 
+def test_a_check_that_ends_who_started_it_crashed_and_the_next_one_is_done(
+    checker: Any, built: Callable[..., Path]
+) -> None:
+    library = built("bad_plugin")
+    for fault in ("end_parent:Compute", "end_parent:ReleaseEp"):
+        found = checker(library, ["sessions.run", "file.whole"], {"EPHOST_FAULT": fault})
+        assert found["sessions.run"].status == "crashed"
+        assert found["sessions.run"].message.startswith("it ended the process that had started it, while ")
+        assert found["file.whole"].status == "pass"
+
+
+def test_what_a_plugin_prints_for_ever_takes_no_disk(checker: Any, built: Callable[..., Path]) -> None:
+    found = checker(built("bad_plugin"), ["sessions.run"], {"EPHOST_FAULT": "print:Compute"}, timeout=2)
+    assert found["sessions.run"].status == "timed out"
+    assert "Compute" in found["sessions.run"].log
+    assert len(found["sessions.run"].log) <= 20_000
+
+
 @pytest.mark.parametrize("fault", ["child", "daemon"])
 def test_a_process_that_a_plugin_leaves_is_not_waited_for_and_is_ended(
     fault: str, checker: Any, built: Callable[..., Path]

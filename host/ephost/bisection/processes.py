@@ -8,7 +8,6 @@ import re
 import signal
 import socket
 import subprocess
-import tempfile
 import time
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
@@ -17,10 +16,12 @@ from typing import Any
 from ephost.bisection.targets import Target
 from ephost.errors import Fail
 from ephost.own_processes import module_command, module_environment
+from ephost.printed import Printed
 
 _TELLING = re.compile("assert|error|fail|abort|terminat|fatal|exception", re.IGNORECASE)
 _STARTING = 120.0  # seconds in which a process has to have registered its plugins
 _LONGEST = 1e6  # seconds; the system takes milliseconds of 32 bits
+_LOG = 2000  # bytes of what a process prints, of the end
 _LEAVING = 30.0  # and in which it has to end
 _DYING = 10.0  # how long a process may take that writes its memory to a file
 
@@ -90,7 +91,7 @@ class Worker:
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: Connection | None = None
         self._pidfd: int | None = None  # readable when the process has ended; None where there are none
-        self._log: Any = None
+        self._log: Printed | None = None
 
     def __enter__(self) -> Worker:
         return self
@@ -173,18 +174,19 @@ class Worker:
 
     def _start(self) -> Verdict | None:
         mine, theirs = socket.socketpair()
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115
+        self._log = Printed(_LOG)
         environment = {**module_environment(), **self.target.environment}
         with theirs:
             self._process = subprocess.Popen(
                 module_command("ephost.bisection.worker", str(theirs.fileno()), str(os.getpid())),
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
-                stdout=self._log,
-                stderr=self._log,
+                stdout=self._log.file,
+                stderr=self._log.file,
                 env=environment,
                 start_new_session=True,  # Ctrl-C is the search's to take
             )
+        self._log.handed_out()
         self._connection = Connection(mine.detach())
         with contextlib.suppress(AttributeError, OSError):
             self._pidfd = os.pidfd_open(self._process.pid)
@@ -240,11 +242,8 @@ class Worker:
             self._pidfd = None
         code = process.returncode
         how = _signal_name(-code) if code < 0 else f"exit code {code}"
-        self._log.seek(0, os.SEEK_END)
-        self._log.seek(max(0, self._log.tell() - 2000))
-        said = self._log.read().decode("utf-8", "replace").strip()
-        self._log.close()
-        lines = said.splitlines()
+        lines = self._log.end().splitlines() if self._log is not None else []
+        self._log = None
         telling = [line for line in lines if _TELLING.search(line)] or lines
         return f"{how}: {telling[-1][:400]}" if telling else how
 

@@ -21,6 +21,7 @@ from ephost.checking.subject import Given
 from ephost.checking.verdicts import CRASHED, FAILED, TIMED_OUT, Outcome
 from ephost.errors import Fail
 from ephost.own_processes import module_command, module_environment
+from ephost.printed import Printed
 
 _STARTING = 120.0  # seconds in which a server has to answer at all
 _LEAVING = 15.0  # in which a process has to end that has told its verdict
@@ -101,8 +102,8 @@ class Server:
         facts["wrong"] = {name: why for name, why in facts["wrong"].items() if why}
         if answer["hung"]:
             facts["ended"] = f"not done within {limit:.3g} s while {answer['stage']}"
-        elif answer["code"]:
-            facts["ended"] = f"{_how(answer['code'])} while {answer['stage']}"
+        elif answer["how"]:
+            facts["ended"] = answer["how"]
         facts["log"] = answer["log"]
         return facts
 
@@ -122,9 +123,9 @@ class Server:
         if answer["hung"]:
             outcome.status = TIMED_OUT
             outcome.message = f"not done within {limit:.3g} s while {answer['stage']}"
-        elif answer["code"] and (verdict is None or made.exits):
+        elif answer["how"] and (verdict is None or made.exits):
             outcome.status = CRASHED
-            outcome.message = f"{_how(answer['code'])} while {answer['stage']}{_last_words(answer['log'])}"
+            outcome.message = answer["how"] + _last_words(answer["log"])
         elif verdict is None:
             outcome.status = CRASHED
             outcome.message = f"the process ended, with no error, while {answer['stage']}"
@@ -136,33 +137,40 @@ class Server:
         connection = self._start()
         known = {key: value for key, value in facts.items() if key != "log"}
         request = {"check": name, "given": given.to_dict(), "facts": known, "seed": seed, "cases": cases}
-        answer: dict[str, Any] = {"stage": "starting", "verdict": None, "hung": False, "facts": [], "code": 0}
+        answer: dict[str, Any] = {"stage": "starting", "verdict": None, "hung": False, "facts": [], "how": ""}
         mine, theirs = socket.socketpair()
         began = time.monotonic()
+        log = Printed(_LOG)
         with (
-            tempfile.TemporaryFile() as log,
             tempfile.TemporaryFile() as asked,  # a packet has no room for what a plugin may say
             Connection(mine.detach()) as told,
         ):
-            asked.write(json.dumps(request).encode())
-            asked.flush()
-            descriptors = [theirs.fileno(), log.fileno(), asked.fileno()]
             try:
-                socket.send_fds(connection, [b"?"], descriptors)
-            except OSError as error:
-                raise Fail(self._gone()) from error
-            theirs.close()
-            pid = self._listen(told, connection, answer, began, limit)
-            if pid is not None and answer["hung"]:
-                _kill(pid)
-            ended = self._ended(connection, pid, _DYING if answer["hung"] else _LEAVING, answer)
-            answer["code"] = ended
-            answer["seconds"] = time.monotonic() - began
-            log.seek(0, os.SEEK_END)
-            log.seek(max(0, log.tell() - _LOG))
-            answer["log"] = log.read().decode("utf-8", "replace").strip()
+                asked.write(json.dumps(request).encode())
+                asked.flush()
+                try:
+                    socket.send_fds(connection, [b"?"], [theirs.fileno(), log.file, asked.fileno()])
+                except OSError as error:
+                    raise Fail(self._gone(name)) from error
+                theirs.close()
+                log.handed_out()
+                pid = self._listen(told, connection, answer, began, limit)
+                if pid is not None and answer["hung"]:
+                    _kill(pid)
+                ended = self._ended(connection, pid, _DYING if answer["hung"] else _LEAVING, answer)
+                answer["seconds"] = time.monotonic() - began
+            finally:
+                answer["log"] = log.end()
         if pid is not None:
             _kill(pid)  # what it started itself, where the server could not
+        if ended is None:
+            self.close()  # the next check starts another one
+            if pid is None:
+                raise Fail(self._gone(name))
+            answer["how"] = f"it ended the process that had started it, while {answer['stage']}"
+            answer["verdict"] = None
+        elif ended:
+            answer["how"] = f"{_how(ended)} while {answer['stage']}"
         return answer
 
     def _listen(
@@ -197,7 +205,8 @@ class Server:
 
     def _ended(
         self, connection: socket.socket, pid: int | None, patience: float, answer: dict[str, Any]
-    ) -> int:
+    ) -> int | None:
+        """The exit code of a check's process; None where the process that had started it has ended."""
         connection.settimeout(min(patience, _LONGEST))
         try:
             data = self._receive(connection)
@@ -210,9 +219,7 @@ class Server:
             connection.settimeout(None)
             data = self._receive(connection)
         connection.settimeout(None)
-        if not data:
-            raise Fail(self._gone())
-        return int(json.loads(data)["code"])
+        return int(json.loads(data)["code"]) if data else None
 
     @staticmethod
     def _receive(connection: socket.socket) -> bytes:
@@ -221,9 +228,10 @@ class Server:
         except ConnectionResetError:
             return b""
 
-    def _gone(self) -> str:
+    def _gone(self, name: str) -> str:
         """What to say where the process has ended. What it printed says why."""
-        return f"the process that starts checks in {self.host} has ended"
+        what = name or "the plugin was looked at"
+        return f"the process that starts checks in {self.host} has ended, before {what}"
 
 
 def _kill(pid: int) -> None:
