@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from ephost._bindings import NULL, api, check, ep_api, ffi, guarded, lib, member, new_key_values
@@ -137,6 +137,20 @@ class Transport:
         streams = [stream] if stream else NULL
         status = guarded("OrtDataTransferImpl_CopyTensors")(self.transfer, [source], [target], streams, 1)
         _checked(self.label, "CopyTensors", status)
+
+    def allocate(self, dims: Sequence[int], element_type: int) -> Any:
+        """A new tensor there, as an ``OrtValue*`` for the caller to release.
+
+        Raises:
+            EPFail and others: the plugin's error, or there is no such memory.
+        """
+        out = ffi.new("OrtValue**")
+        for name in ("Alloc", "Free", "Info"):
+            if not getattr(self.allocator, name):
+                raise EPFail(f"{self.label} gave an allocator without {name} from CreateAllocator")
+        with naming(lambda: f"{self.label} cannot make a value on its device", lambda: self.label):
+            check(api.CreateTensorAsOrtValue(self.allocator, dims, len(dims), element_type, out))
+        return out[0]
 
     def is_on(self, device: tuple[int, int, int, int]) -> bool:
         """Whether it is the memory of a device: type, memory type, vendor (0: any) and number."""

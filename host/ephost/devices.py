@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ephost._bindings import api, check, ffi, lib, text
+from ephost._bindings import api, check, ffi, lib, raise_thrown, text
 from ephost.arguments import characters, integer, of_type
 from ephost.enums import (
     OrtAllocatorType,
@@ -14,7 +14,7 @@ from ephost.enums import (
     OrtMemoryInfoDeviceType,
     OrtMemType,
 )
-from ephost.errors import InvalidArgument
+from ephost.errors import InvalidArgument, naming
 
 _CPU, _GPU, _FPGA, _NPU, _DML = 0, 1, 2, 3, 4
 _WIDE = 2**32 - 1  # the most that a number of a device is
@@ -298,23 +298,32 @@ class OrtSyncStream:
     """A queue of a device's work, from ``OrtEpDevice.create_sync_stream``. Its library stays registered."""
 
     _pointer: Any
+    _label: str  # what errors call the execution provider
 
     def __init__(self) -> None:
         raise TypeError("OrtSyncStream comes from OrtEpDevice.create_sync_stream()")
 
     @classmethod
-    def _owning(cls, pointer: Any, registration: Any) -> OrtSyncStream:
+    def _owning(cls, pointer: Any, registration: Any, label: str) -> OrtSyncStream:
         def release(stream: Any) -> None:
             api.ReleaseSyncStream(stream)
             registration.release()
 
         stream = cls.__new__(cls)
         stream._pointer = ffi.gc(pointer, release)
+        stream._label = label
         return stream
 
     def get_handle(self) -> int:
-        """The stream's own handle, as a number."""
-        return int(ffi.cast("uintptr_t", api.SyncStream_GetHandle(self._pointer)))
+        """The stream's own handle, as a number.
+
+        Raises:
+            EPFail and others: the plugin's error.
+        """
+        with naming(lambda: f"{self._label} failed to give a stream's handle", lambda: self._label):
+            handle = api.SyncStream_GetHandle(self._pointer)
+            raise_thrown()
+        return int(ffi.cast("uintptr_t", handle))
 
     def synchronize(self) -> None:
         """Wait until all that was queued is done. A name of ephost's own.
@@ -322,4 +331,5 @@ class OrtSyncStream:
         Raises:
             EPFail and others: the plugin's error.
         """
-        check(lib.ephost_stream_wait(self._pointer))
+        with naming(lambda: f"{self._label} failed to wait for a stream", lambda: self._label):
+            check(lib.ephost_stream_wait(self._pointer))

@@ -176,11 +176,17 @@ class OrtEpDevice:
         try:
             if options:
                 told = ffi.gc(new_key_values(dict(options)), api.ReleaseKeyValuePairs)
-            check(api.CreateSyncStreamForEpDevice(self._pointer, told, out))
+            with naming(lambda: f"{self._label} cannot make a stream", lambda: self._label):
+                check(api.CreateSyncStreamForEpDevice(self._pointer, told, out))
         except BaseException:
             self._registration.release()
             raise
-        return OrtSyncStream._owning(out[0], self._registration)
+        return OrtSyncStream._owning(out[0], self._registration, self._label)
+
+    @property
+    def _label(self) -> str:
+        """What errors call the execution provider."""
+        return f"the execution provider {self.ep_name} ({self.registration_name})"
 
     def _shared_memory(self, host_accessible: bool = False) -> SharedMemory | None:
         """What holds values in the device's own memory, or in that which the CPU can reach too; None when it
@@ -193,9 +199,8 @@ class OrtEpDevice:
             return self._memories.get(host_accessible)
 
     def _make_memory(self, info: Any, options: Mapping[str, str]) -> SharedMemory:
-        label = f"the execution provider {self.ep_name} ({self.registration_name})"
         is_elsewhere = self._registration.library.is_elsewhere
-        return SharedMemory(self._factory, info, label, options, is_elsewhere=is_elsewhere)
+        return SharedMemory(self._factory, info, self._label, options, is_elsewhere=is_elsewhere)
 
     def _replace_memory(self, host_accessible: bool, options: Mapping[str, str]) -> None:
         """Make the memory anew, by an allocator with these options. No value may be in it."""

@@ -256,12 +256,8 @@ class OrtValue:
                 "tensors of strings are only on the CPU: other memory takes non-string numpy arrays"
             )
         memory, registration = memory_on(device)
-        out = ffi.new("OrtValue**")
-        dims = [int(d) for d in shape]
-        check(
-            api.CreateTensorAsOrtValue(memory.allocator, dims, len(dims), abi_element_type(element_type), out)
-        )
-        return cls._on_device(out[0], memory, registration)
+        made = memory.allocate([int(d) for d in shape], abi_element_type(element_type))
+        return cls._on_device(made, memory, registration)
 
     def _moved(self, device: OrtDevice) -> OrtValue:
         """The value itself when it is on that device, else a copy there."""

@@ -15,10 +15,10 @@ import ephost.interchange
 import numpy as np
 import pytest
 from api_models import add_and_relu, model_bytes, tensor
-from ephost._bindings import ep_api
+from ephost._bindings import ep_api, lib
 from ephost.capi.onnxruntime_pybind11_state import OrtValueVector
 from ephost.devices import OrtDevice
-from ephost.errors import Fail, InvalidArgument, NotImplemented
+from ephost.errors import EPFail, Fail, InvalidArgument, NotImplemented, OnnxRuntimeException
 from host_state import is_older
 from onnx import helper, numpy_helper
 from plugin_harness import build_plugin
@@ -181,6 +181,42 @@ def test_a_stream_knows_nothing_of_another_one_that_it_did_not_wait_for(
     for streams in ((producer, consumer), (consumer, producer)):
         assert ep_api.GetSyncIdForLastWaitOnSyncStream(*(stream._pointer for stream in streams)) == 0
     del producer, consumer, streams
+    ephost.unregister_execution_provider_library("device")
+
+
+NAMED = r"the execution provider device \(device\)"
+
+
+@pytest.mark.parametrize(
+    ("mode", "said"),
+    [
+        ("no_free", "gave an allocator without Free from CreateAllocator"),
+        ("null_info", "cannot make a value on its device: .*the allocator's Info gives NULL"),
+        ("full", "cannot make a value on its device: .*no 24 bytes"),
+    ],
+)
+def test_an_allocator_that_cannot_be_used_is_an_error_that_names_its_plugin(
+    library: Path, monkeypatch: pytest.MonkeyPatch, mode: str, said: str
+) -> None:
+    monkeypatch.setenv("DEVICE_PLUGIN", mode)
+    ephost.register_execution_provider_library("device", str(library))
+    with pytest.raises(OnnxRuntimeException, match=f"^{NAMED} {said}"):
+        OrtValue.ortvalue_from_numpy(X, "gpu", number())
+    ephost.unregister_execution_provider_library("device")
+
+
+def test_an_error_of_a_stream_names_its_plugin_and_is_of_no_later_run(
+    library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DEVICE_PLUGIN", "streams null_notification no_handle")
+    ephost.register_execution_provider_library("device", str(library))
+    stream = ephost.get_ep_devices()[0].create_sync_stream()
+    with pytest.raises(EPFail, match=f"^{NAMED} failed to wait for a stream: CreateNotification"):
+        stream.synchronize()
+    with pytest.raises(EPFail, match=f"^{NAMED} failed to give a stream's handle: .*GetHandle is NULL"):
+        stream.get_handle()
+    assert not lib.ephost_take_thrown()
+    del stream
     ephost.unregister_execution_provider_library("device")
 
 

@@ -86,6 +86,10 @@ EPHOST_PLUGIN_EXPORT const char* device_plugin_counts(void) {
  * null_allocator     CreateAllocator succeeds with NULL
  * allocator_fails    CreateAllocator returns an error
  * full               the allocator has no memory
+ * no_free            the allocator's Free is NULL
+ * null_info          the allocator's Info gives NULL
+ * null_notification  CreateNotification of a stream succeeds with NULL
+ * no_handle          a stream's GetHandle is NULL
  * null_transfer      CreateDataTransfer succeeds with NULL
  * cannot_copy        CanCopy says no
  * copy_fails         CopyTensors returns an error */
@@ -289,7 +293,7 @@ static void ORT_API_CALL free_block(OrtAllocator* this_ptr, void* data) {
 }
 
 static const OrtMemoryInfo* ORT_API_CALL allocator_info(const OrtAllocator* this_ptr) {
-  return ((const Allocator*)this_ptr)->memory;
+  return mode("null_info") ? NULL : ((const Allocator*)this_ptr)->memory;
 }
 
 /* "key=value" for each option of the allocator that was made last, separated by blanks. */
@@ -340,7 +344,7 @@ static OrtStatus* ORT_API_CALL create_allocator(OrtEpFactory* this_ptr, const Or
   allocator->base.Alloc = alloc_block;
   allocator->base.Reserve = reserve_block;
   allocator->base.AllocOnStream = mode("alloc_on_stream") ? alloc_on_stream : NULL;
-  allocator->base.Free = free_block;
+  allocator->base.Free = mode("no_free") ? NULL : free_block;
   allocator->base.Info = allocator_info;
   const bool on_host = ep_api->MemoryDevice_GetMemoryType(ep_api->MemoryInfo_GetMemoryDevice(memory_info)) ==
                        OrtDeviceMemoryType_HOST_ACCESSIBLE;
@@ -503,6 +507,10 @@ static void* ORT_API_CALL stream_handle(OrtSyncStreamImpl* this_ptr) { return th
 static OrtStatus* ORT_API_CALL create_notification(OrtSyncStreamImpl* this_ptr,
                                                    OrtSyncNotificationImpl** out) {
   fault("CreateNotification");
+  if (mode("null_notification")) {
+    *out = NULL;
+    return NULL;
+  }
   OrtSyncNotificationImpl* notification = (OrtSyncNotificationImpl*)calloc(1, sizeof *notification);
   *out = notification;
   if (notification == NULL) {
@@ -549,7 +557,7 @@ static OrtStatus* ORT_API_CALL create_stream(OrtEpFactory* this_ptr, const OrtMe
   stream->api = api;
   stream->base.ort_version_supported = API_VERSION;
   stream->base.Release = release_stream;
-  stream->base.GetHandle = stream_handle;
+  stream->base.GetHandle = mode("no_handle") ? NULL : stream_handle;
   stream->base.CreateNotification = create_notification;
   stream->base.Flush = flush;
   stream->base.OnSessionRunEnd = run_ended;
