@@ -198,6 +198,28 @@ def test_a_fault_has_the_last_messages(monkeypatch: pytest.MonkeyPatch, bad: Pat
     assert fault.messages[-1] == "OnRunStart"
 
 
+def test_a_log_that_raises_is_no_fault_of_the_worker(
+    monkeypatch: pytest.MonkeyPatch,
+    bad: Path,
+    capfd: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Broken(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            raise ValueError("this handler is broken")
+
+    monkeypatch.setenv("EPHOST_BAD", "logs")
+    caplog.set_level(logging.WARNING)
+    handler = Broken()
+    logging.getLogger("ephost").addHandler(handler)
+    try:
+        register(bad)
+        np.testing.assert_array_equal(open_session().run(None, FEED)[0], X + X)
+    finally:
+        logging.getLogger("ephost").removeHandler(handler)
+    assert "ValueError: this handler is broken" in capfd.readouterr().err
+
+
 def _message(text: str) -> bytes:
     return struct.pack("<QI", len(text), 0) + text.encode()
 

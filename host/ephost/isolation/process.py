@@ -16,6 +16,7 @@ import struct
 import subprocess
 import sys
 import threading
+import traceback
 import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -288,7 +289,10 @@ class Worker:
             raise ValueError("what comes is no message of a log")
         level, line = int(level), int(line)
         self.messages.append(message)
-        deliver(level, name, message, file, line, function)
+        try:
+            deliver(level, name, message, file, line, function)
+        except Exception:  # a handler of the application's, of which the worker knows nothing
+            traceback.print_exc()
 
     # ---- faults ----
 
