@@ -55,6 +55,16 @@ def given(pointer: Any, what: str, label: str) -> Any:
     return pointer
 
 
+def require_release(factory: Any, label: str) -> None:
+    """Hold that a factory releases the allocators that it, or an EP of it, makes.
+
+    Raises:
+        EPFail: it does not.
+    """
+    if member("OrtEpFactory", factory, "ReleaseAllocator") is None:
+        raise EPFail(f"{label} has CreateAllocator, but no ReleaseAllocator to release what it makes")
+
+
 def factory_allocator(
     factory: Any, info: Any, label: str, options: Mapping[str, str], what: str = "allocator"
 ) -> Any:
@@ -62,6 +72,7 @@ def factory_allocator(
     out = ffi.new("OrtAllocator**")
     create = member("OrtEpFactory", factory, "CreateAllocator")
     if create is not None:
+        require_release(factory, label)
         pairs = new_key_values(dict(options)) if options else NULL
         try:
             _checked(label, "CreateAllocator", create(factory, info, pairs, out))

@@ -12,6 +12,7 @@ from ephost.device_memory import (
     given,
     memory_of,
     release_pair,
+    require_release,
     weight_memory_of,
 )
 from ephost.errors import Fail, naming
@@ -68,6 +69,7 @@ class DeviceMemory(Transport):
         ep = self.ep
         if ep.member("CreateAllocator") is None:
             return factory_allocator(ep._factory, info, ep.label, {}, what)
+        require_release(ep._factory, ep.label)
         out = ffi.new("OrtAllocator**")
         ep.call("CreateAllocator", info, out)
         return given(out[0], what, ep.label)

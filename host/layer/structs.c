@@ -80,6 +80,13 @@ static void check_ep_members(const OrtEp* ep, uint32_t version) {
   }
 }
 
+static void check_factory_members(const OrtEpFactory* factory, uint32_t version) {
+  if (version >= 23 && factory->CreateAllocator != NULL && factory->ReleaseAllocator == NULL) {
+    found(EPV_VER_002, NULL, "an OrtEpFactory of version %u has CreateAllocator and no ReleaseAllocator",
+          version);
+  }
+}
+
 void check_struct(const char* kind, const void* object, uint32_t version) {
   for (size_t i = 0; i < COUNT_OF(first_versions); ++i) {
     if (strcmp(kind, first_versions[i].kind) == 0 && version < first_versions[i].first) {
@@ -95,6 +102,7 @@ void check_struct(const char* kind, const void* object, uint32_t version) {
     }
   }
   if (strcmp(kind, "OrtEp") == 0) check_ep_members(object, version);
+  if (strcmp(kind, "OrtEpFactory") == 0) check_factory_members(object, version);
   /* What a Compute queues on a stream is written when it has returned: to the host's memory then. */
   if (strcmp(kind, "OrtSyncStreamImpl") == 0) checks_bounds = checks_reads = false;
 }

@@ -190,6 +190,7 @@ NAMED = r"the execution provider device \(device\)"
 @pytest.mark.parametrize(
     ("mode", "said"),
     [
+        ("no_release", "has CreateAllocator, but no ReleaseAllocator"),
         ("no_free", "gave an allocator without Free from CreateAllocator"),
         ("null_info", "cannot make a value on its device: .*the allocator's Info gives NULL"),
         ("full", "cannot make a value on its device: .*no 24 bytes"),

@@ -86,6 +86,7 @@ EPHOST_PLUGIN_EXPORT const char* device_plugin_counts(void) {
  * null_allocator     CreateAllocator succeeds with NULL
  * allocator_fails    CreateAllocator returns an error
  * full               the allocator has no memory
+ * no_release         the factory's ReleaseAllocator is NULL
  * no_free            the allocator's Free is NULL
  * null_info          the allocator's Info gives NULL
  * null_notification  CreateNotification of a stream succeeds with NULL
@@ -820,7 +821,7 @@ static OrtStatus* fill_factory(DeviceFactory* own, const char* name) {
   own->factory.base.CreateEp = create_ep;
   own->factory.base.ReleaseEp = release_ep;
   own->factory.base.CreateAllocator = mode("no_allocator") ? NULL : create_allocator;
-  own->factory.base.ReleaseAllocator = release_allocator;
+  own->factory.base.ReleaseAllocator = mode("no_release") ? NULL : release_allocator;
   own->factory.base.CreateDataTransfer = create_transfer;
   own->factory.base.IsStreamAware = is_stream_aware;
   own->factory.base.CreateSyncStreamForDevice = mode("streamless") ? NULL : create_stream;

@@ -43,6 +43,7 @@
   MODE(ep_without_compile, "EPV-VER-002")        \
   MODE(info_without_compute, "EPV-VER-002")      \
   MODE(factory_without_create_ep, "EPV-VER-002") \
+  MODE(factory_without_release, "EPV-VER-002")   \
   MODE(info_of_version_0, "EPV-VER-003")         \
   MODE(null_handle, "EPV-ARG-001")               \
   MODE(null_context, "EPV-ARG-001")              \
@@ -684,6 +685,9 @@ EPHOST_PLUGIN_EXPORT OrtStatus* CreateEpFactories(const char* registered_name, c
   factory->ReleaseEp = release_ep;
   factory->CreateDataTransfer = create_transfer;
   factory->IsStreamAware = is_stream_aware;
+  if (breaks(factory_without_release)) {
+    factory->CreateAllocator = create_allocator;
+  }
   if (breaks(allocates_twice) || breaks(allocates_crooked) || breaks(allocator_without_info)) {
     factory->CreateAllocator = create_allocator;
     factory->ReleaseAllocator = release_allocator;
