@@ -60,6 +60,10 @@ BAD = [
     ("default_segv:load", "registration.keeps-signals", "failed", "no longer handles SIGSEGV"),
     ("nice:load", "registration.keeps-place", "failed", "niceness: .* -> "),
     ("child:CreateEpFactories", "registration.keeps-place", "failed", r"child processes: \[\] -> \['"),
+    ("fork:load", "registration.keeps-place", "failed", r"child processes: \[\] -> \['"),
+    ("alarm:load", "registration.keeps-place", "failed", r"timers: \[\] -> \['real'\]"),
+    ("thread_end:Compile", "claims.sample-add", "failed", "threw pthread_exit"),
+    ("print:load", "registration.prints-nothing", "timed out", "while registering"),
     ("hang:CreateEpFactories", "registration.succeeds", "timed out", "while registering"),
 ]
 
@@ -72,7 +76,7 @@ def test_each_mode_of_the_bad_plugin_is_found(
     mode: str, check: str, verdict: str, words: str, checker: Any, built: Callable[..., Path]
 ) -> None:
     variables = {"EPHOST_FAULT" if ":" in mode else "EPHOST_BAD": mode}
-    limit = 1 if mode.startswith("hang") else 20
+    limit = 1 if mode.startswith(("hang", "print")) else 20
     found = checker(built("bad_plugin"), [check], variables, limit, check in PROBED)[check]
     assert found.status == verdict, f"{found.status}: {found.message}"
     assert re.search(words, found.message), found.message

@@ -59,6 +59,7 @@ static inline void fault(const char* where) {
   if (strcmp(kind, "orphan") == 0) (void)raise(9);
 #ifndef _WIN32                                 /* What concerns the process, without being its end. */
   if (strcmp(kind, "fork") == 0) (void)fork(); /* and returns in both */
+  if (strcmp(kind, "alarm") == 0) (void)alarm(1000);
   if (strcmp(kind, "end_parent") == 0) (void)kill(getppid(), SIGKILL);
   while (strcmp(kind, "print") == 0) (void)!write(1, function, sizeof function);
   if (strcmp(kind, "thread_end") == 0) pthread_exit(NULL);

@@ -13,6 +13,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from ephost.printed import Printed
+
+_PRINTED = 1 << 16  # bytes
+
 
 def descriptors() -> dict[int, str]:
     """Open file descriptors, and what they are."""
@@ -100,8 +104,20 @@ def standard_streams() -> dict[str, str]:
     return found
 
 
+_TIMERS = {"real": signal.ITIMER_REAL, "virtual": signal.ITIMER_VIRTUAL, "profiling": signal.ITIMER_PROF}
+_PR_GET_PDEATHSIG = 2
+
+
+def _signal_at_parents_end() -> int:
+    number = ctypes.c_int()
+    ctypes.CDLL(None).prctl(_PR_GET_PDEATHSIG, ctypes.byref(number), 0, 0, 0)
+    return number.value
+
+
 def place() -> dict[str, Any]:
-    """The process' session, group, priority and processors, and the children that it has."""
+    """The process' session, group, priority and processors, the children that it has, and which signals it will
+    be sent: by timers, and at the end of its parent.
+    """
     children = Path(f"/proc/self/task/{os.getpid()}/children")
     return {
         "session": os.getsid(0),
@@ -109,6 +125,8 @@ def place() -> dict[str, Any]:
         "niceness": os.getpriority(os.PRIO_PROCESS, 0),
         "processors": sorted(os.sched_getaffinity(0)),
         "child processes": children.read_text().split() if children.exists() else [],
+        "timers": [name for name, which in _TIMERS.items() if any(signal.getitimer(which))],
+        "signal at its parent's end": _signal_at_parents_end(),
     }
 
 
@@ -133,22 +151,19 @@ def locale_text() -> str:
 
 @contextlib.contextmanager
 def printed(into: list[str]) -> Iterator[None]:
-    """What is written to the standard streams meanwhile, by whomever."""
-    import tempfile
-
-    with tempfile.TemporaryFile() as file:
-        kept = [(number, os.dup(number)) for number in (1, 2)]
-        try:
-            for number, _ in kept:
-                os.dup2(file.fileno(), number)
-            yield
-            ctypes.CDLL(None).fflush(None)
-        finally:
-            for number, copy in kept:
-                os.dup2(copy, number)
-                os.close(copy)
-        file.seek(0)
-        into.extend(file.read().decode("utf-8", "replace").splitlines())
+    """The last lines that are written to the standard streams meanwhile, by whomever."""
+    last = Printed(_PRINTED)
+    kept = [(number, os.dup(number)) for number in (1, 2)]
+    try:
+        for number, _ in kept:
+            os.dup2(last.file, number)
+        yield
+        ctypes.CDLL(None).fflush(None)
+    finally:
+        for number, copy in kept:
+            os.dup2(copy, number)
+            os.close(copy)
+        into.extend(last.end().splitlines())
 
 
 def differences(before: dict[Any, Any], after: dict[Any, Any]) -> list[str]:

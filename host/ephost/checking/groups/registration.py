@@ -175,7 +175,7 @@ def _keeps_streams(subject: Subject) -> None:
 
 @check("registration.keeps-place", 6)
 def _keeps_place(subject: Subject) -> None:
-    """It leaves session, group, priority and processors alone, and no child processes."""
+    """It leaves session, group, priority and processors alone, and no child processes or timers."""
     _unchanged(subject, "place in the system", state.place)
 
 
