@@ -138,3 +138,29 @@ def test_each_fault_of_numbers_and_runs_is_found(
 ) -> None:
     found = checker(built("faulty_plugin"), [check], {"EPHOST_FAULT": fault})[check]
     assert found.status == verdict, f"{found.status}: {found.message}"
+
+
+UNIQUE = """
+__attribute__((visibility("default"))) int shared_count;
+__asm__(".type shared_count, @gnu_unique_object");
+__attribute__((visibility("default"))) int count_shared(void);
+__attribute__((visibility("default"))) int count_shared(void) { return ++shared_count; }
+"""
+
+
+def test_what_keeps_a_library_in_memory_is_named(
+    checker: Any, built: Callable[..., Path], tmp_path: Path
+) -> None:
+    """A symbol that is one for all libraries, as a variable of a C++ template is, has the loader keep it."""
+    source = tmp_path / "unique.c"
+    source.write_text(UNIQUE)
+    for flag, said in (
+        (
+            str(source),
+            ", for 1 of its symbols are one for all libraries of a process, such as shared_count",
+        ),
+        ("-Wl,-z,nodelete", ": it was linked with -z nodelete"),
+    ):
+        found = checker(built("bad_plugin", flag), ["unload.leaves-memory"])["unload.leaves-memory"]
+        assert found.status == "warning", found.message
+        assert f"stays in memory after it was unregistered{said}" in found.message

@@ -9,7 +9,9 @@ from pathlib import Path
 
 _LOAD, _DYNAMIC, _STACK = 1, 2, 0x6474E551
 _NEEDED, _STRTAB, _SYMTAB, _RPATH, _RUNPATH, _TEXTREL, _FLAGS = 1, 5, 6, 15, 29, 22, 30
-_HASH, _GNU_HASH = 4, 0x6FFFFEF5
+_HASH, _GNU_HASH, _FLAGS_1 = 4, 0x6FFFFEF5, 0x6FFFFFFB
+_DF_1_NODELETE = 8
+_UNIQUE = 10  # a symbol's binding: one for all libraries of the process that have it
 _DF_TEXTREL, _DF_STATIC_TLS = 4, 16
 _EXECUTE, _WRITE = 1, 2
 
@@ -22,6 +24,8 @@ class Elf:
     search_paths: list[str] = field(default_factory=list)
     exported: list[str] = field(default_factory=list)
     undefined: list[str] = field(default_factory=list)
+    unique: list[str] = field(default_factory=list)  # of the exported ones, for which the loader keeps it
+    stays: bool = False  # it says that it is never to be unloaded
     executable_stack: bool = False
     writable_code: bool = False
     text_relocations: bool = False
@@ -65,15 +69,18 @@ def read_elf(path: str) -> Elf | None:
     flags = by_tag.get(_FLAGS, 0)
     made.text_relocations = _TEXTREL in by_tag or bool(flags & _DF_TEXTREL)
     made.static_tls = bool(flags & _DF_STATIC_TLS)
+    made.stays = bool(by_tag.get(_FLAGS_1, 0) & _DF_1_NODELETE)
     symbols = place(by_tag[_SYMTAB])
     for at in range(1, _symbol_count(data, by_tag, place)):
         name, info, other, section, _, _ = struct.unpack_from("<IBBHQQ", data, symbols + 24 * at)
-        if info >> 4 not in (1, 2, 10) or not name:  # global, weak, unique
+        if info >> 4 not in (1, 2, _UNIQUE) or not name:  # global, weak
             continue
         if section == 0:
             made.undefined.append(text(name))
         elif other & 3 in (0, 3):  # default, protected
             made.exported.append(text(name))
+            if info >> 4 == _UNIQUE:
+                made.unique.append(text(name))
     return made
 
 

@@ -115,8 +115,8 @@ def _signal_at_parents_end() -> int:
 
 
 def place() -> dict[str, Any]:
-    """The process' session, group, priority and processors, the children that it has, and which signals it will
-    be sent: by timers, and at the end of its parent.
+    """The process' session, group, priority and processors, its children, and what signals it will be sent by
+    timers, and at the end of its parent.
     """
     children = Path(f"/proc/self/task/{os.getpid()}/children")
     return {

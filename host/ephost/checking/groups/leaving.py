@@ -10,6 +10,7 @@ import threading
 import time
 
 from ephost.checking import process_state as state
+from ephost.checking.elf import read_elf
 from ephost.checking.registry import check
 from ephost.checking.subject import Subject, require_error
 from ephost.checking.verdicts import Failure
@@ -90,13 +91,27 @@ def _threads_end(subject: Subject) -> None:
         subject.warn(f"{text}; they may be of what stays in memory: {', '.join(stayed)}")
 
 
+def _why_it_stays(path: str) -> str:
+    """What of a library's file keeps it in memory, in words; "" where nothing there does."""
+    found = read_elf(path)
+    if found is not None and found.stays:
+        return ": it was linked with -z nodelete"
+    if found is None or not found.unique:
+        return ""
+    first = ", ".join(sorted(found.unique)[:3])
+    return (
+        f", for {len(found.unique)} of its symbols are one for all libraries of a process, such as {first}: "
+        "-fvisibility=hidden or -fno-gnu-unique makes them its own"
+    )
+
+
 @check("unload.leaves-memory", 7, needs="model")
 def _leaves_memory(subject: Subject) -> None:
     """Unregistered, the library is not mapped any more."""
     _use(subject)
     subject.unregister()
     if state.mapped(subject.path):
-        subject.warn("the library stays in memory after it was unregistered")
+        subject.warn(f"the library stays in memory after it was unregistered{_why_it_stays(subject.path)}")
 
 
 @check("unload.slowly", 6, needs="model")
