@@ -68,12 +68,10 @@ def several(what: str, value: Any) -> list[Any]:
     Raises:
         TypeError: it is none.
     """
-    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+    is_single = isinstance(value, (str, bytes)) or getattr(value, "ndim", 1) == 0
+    if is_single or not isinstance(value, Iterable):
         raise TypeError(f"{what} are a list, not {short(value)}")
-    try:
-        return list(value)
-    except TypeError:  # an array without dimensions
-        raise TypeError(f"{what} are a list, not {short(value)}") from None
+    return list(value)
 
 
 def dimensions(what: str, value: Any) -> list[int]:
@@ -115,7 +113,7 @@ def file_path(what: str, value: Any) -> str:
 
     Raises:
         TypeError: it is none.
-        InvalidArgument: no file can have it.
+        InvalidArgument: the file system's encoding has no bytes for it.
     """
     if not isinstance(value, (str, bytes, os.PathLike)):
         raise TypeError(f"{what} is a path, not {short(value)}")
@@ -123,7 +121,7 @@ def file_path(what: str, value: Any) -> str:
     try:
         os.fsencode(path)
     except UnicodeEncodeError:
-        raise InvalidArgument(f"{what} is {short(path)}, which the file system has no name for") from None
+        raise InvalidArgument(f"{what} is {short(path)}, which cannot be encoded") from None
     return path
 
 

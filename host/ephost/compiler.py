@@ -109,13 +109,12 @@ class ModelCompiler:
             )
         if get_initializer_location_func is not None and not callable(get_initializer_location_func):
             raise TypeError(f"no function to place initializers: {get_initializer_location_func!r}")
+        embeds = boolean("embed_compiled_data_into_model", embed_compiled_data_into_model)
         self._source = source
         self._options = copy.copy(of_type("sess_options", sess_options, SessionOptions))
         self._options._config |= {
             CONTEXT_ENABLE: "1",
-            EMBED_MODE: "1"
-            if boolean("embed_compiled_data_into_model", embed_compiled_data_into_model)
-            else "0",
+            EMBED_MODE: "1" if embeds else "0",
             DISABLE_COMPILING: "0",
         }
         self._options.graph_optimization_level = graph_optimization_level

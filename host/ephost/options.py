@@ -98,7 +98,7 @@ def _as_text(what: str, value: Any) -> str:
 
     Raises:
         TypeError: something else.
-        InvalidArgument: it cannot be written in UTF-8.
+        InvalidArgument: it cannot be encoded.
     """
     if not isinstance(value, (str, bytes, os.PathLike)):
         raise TypeError(f"{what} is a str, not {short(value)}")
@@ -262,6 +262,7 @@ class SessionOptions:
         """The value of an option.
 
         Raises:
+            TypeError: the key is no str.
             RuntimeException: it was not set.
         """
         if of_type("the key of a session's option", key, str) not in self._config:
@@ -419,7 +420,11 @@ class SessionOptions:
         self._progress = function
 
     def set_load_cancellation_flag(self, value: bool) -> None:
-        """True, from any thread, stops the opening of sessions with these options before its next stage."""
+        """True, from any thread, stops the opening of sessions with these options before its next stage.
+
+        Raises:
+            TypeError: it is neither a bool nor a number.
+        """
         self._cancelled = boolean("the load cancellation flag", value)
 
     # ---- who runs the model ----
@@ -442,7 +447,7 @@ class SessionOptions:
 
         Raises:
             InvalidArgument: no device, devices of several EPs, or a device whose library is gone.
-            TypeError: an option that is no str.
+            TypeError: an option that is no str, or something in place of devices.
         """
         devices = several("ep_devices", ep_devices)
         if not devices:

@@ -153,10 +153,8 @@ class Session(Lifecycle):
             NotImplemented: a device that no registered execution provider has memory on.
         """
         feed_names, feeds = several("feed_names", feed_names), several("feeds", feeds)
-        fetch_names, fetch_devices = (
-            several("fetch_names", fetch_names),
-            several("fetch_devices", fetch_devices),
-        )
+        fetch_names = several("fetch_names", fetch_names)
+        fetch_devices = several("fetch_devices", fetch_devices)
         several("fetches", fetches)
         if len(feed_names) != len(feeds) or (fetches and len(fetches) != len(fetch_names)):
             raise InvalidArgument(

@@ -213,7 +213,7 @@ EMPTY = np.zeros(1, object)
         ),
         (lambda: OPTIONS.set_load_cancellation_flag("no"), "the load cancellation flag is a bool, not 'no'"),
         (lambda: ephost.ModelCompiler(OPTIONS, MODEL, "no"), "embed_compiled_data_into_model is a bool, not"),
-        (lambda: ephost.InferenceSession("\ud800"), "the model is '.ud800', which the file system has no"),
+        (lambda: ephost.InferenceSession("\ud800"), "the model is '.ud800', which cannot be encoded"),
         (
             lambda: ephost.SparseTensor.sparse_coo_from_numpy([3], X, np.zeros((2, 2), int), CPU),
             r"rows and columns are of a matrix, not of the shape \[3\]",
