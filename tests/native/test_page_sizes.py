@@ -46,8 +46,9 @@ file = os.memfd_create("pool")
 os.ftruncate(file, 1024 * MIB)
 pool = lib.ephost_pool_open(file, 1024 * MIB)
 allocator = lib.ephost_pool_allocator(pool)
-alloc = lambda nbytes: allocator.Alloc(allocator, nbytes)
-free = lambda block: allocator.Free(allocator, block)
+given = []
+alloc = lambda nbytes: given.append(allocator.Alloc(allocator, nbytes)) or given[-1]
+free = lambda block: allocator.Free(allocator, given.pop(given.index(block)))
 at = lambda block: int(ffi.cast("uintptr_t", block))
 
 small, neighbour = alloc(4096), alloc(4096)
@@ -64,6 +65,9 @@ free(more)
 assert bytes(ffi.buffer(neighbour, 4096)) == b"x" * 4096, "a neighbour's memory went"
 blocks = os.stat(file).st_blocks * 512
 assert 64 * MIB <= blocks < 65 * MIB, blocks
+while given:
+    free(given[-1])
+lib.ephost_pool_release(pool)
 """
 
 
