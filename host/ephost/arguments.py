@@ -9,12 +9,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ephost._bindings import dtype_of
 from ephost.errors import InvalidArgument
 
 _T = TypeVar("_T")
 _INT32 = 2**31 - 1
-_STRING = 8  # onnx.TensorProto.STRING
 
 
 def short(value: object) -> str:
@@ -95,10 +93,12 @@ def element_dtype(what: str, value: Any) -> np.dtype[Any]:
         InvalidArgument: no type has that number.
     """
     if isinstance(value, (int, np.integer)):
-        found = np.dtype(object) if value == _STRING else dtype_of(int(value))
-        if found is None:
-            raise InvalidArgument(f"{what} {value} is no number of an ONNX type")
-        return found
+        from ephost.message_helpers import numpy_dtype  # not for programs without a model
+
+        try:
+            return numpy_dtype(int(value))
+        except ValueError:
+            raise InvalidArgument(f"{what} {value} is no number of an ONNX type") from None
     try:
         if value is not None:  # numpy's float64
             dtype: np.dtype[Any] = np.dtype(value)

@@ -114,11 +114,11 @@ class SparseTensor:
             InvalidArgument: not as many of the one as of the other, or an index beyond the shape.
             NotImplemented: another device.
         """
-        indices, shape = _positions("coo_indices", coo_indices), dimensions("the dense_shape", dense_shape)
-        of_type("the values of a sparse tensor", values, np.ndarray)
-        if indices.ndim == 1 and len(shape) == 2 and indices.size == 2 * values.size != 0:
+        indices = _positions("coo_indices", coo_indices)
+        made = cls._of(OrtSparseFormat.ORT_SPARSE_COO, dense_shape, values, [indices], ort_device)
+        if indices.ndim == 1 and len(made._shape) == 2 and indices.size == 2 * values.size != 0:
             indices = indices.reshape(-1, 2)
-        made = cls._of(OrtSparseFormat.ORT_SPARSE_COO, shape, values, [indices], ort_device)
+            made._indices = (_read_only(indices),)
         if (
             values.ndim != 1
             or not indices.ndim

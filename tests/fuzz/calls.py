@@ -33,6 +33,11 @@ SOURCE = "calls"
 HOST = "default"
 
 
+def hosts_of(args: argparse.Namespace) -> list[str]:
+    """What programs are taken on."""
+    return [HOST, "onnxruntime"] if args.compare else [HOST]
+
+
 def first_difference(program: Program, ours: list[Outcome], theirs: list[Outcome]) -> tuple[int, str]:
     """The step that gave something else, and what: -1 if there is none."""
     for at, (mine, other) in enumerate(zip(ours, theirs, strict=True)):
@@ -59,7 +64,7 @@ class Run:
 
     def work(self, job: int) -> None:
         """The part of one thread."""
-        hosts = [HOST, *(["onnxruntime"] if self.args.compare else [])]
+        hosts = hosts_of(self.args)
         workers = [
             Worker("programs", host, self.args.seed, self.file, self.folder / f"{host}{job}")
             for host in hosts
@@ -130,8 +135,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         run = Run(args, folder)
         if args.case:
             print("\n".join(make_case(args.seed, *_parts(args.case)).changes))
-            hosts = [HOST, *(["onnxruntime"] if args.compare else [])]
-            return told_in_full("programs", hosts, args.seed, args.case, run.file)
+            return told_in_full("programs", hosts_of(args), args.seed, args.case, run.file)
         in_threads(run.work, args.jobs)
         run.tell()
     return 1 if run.faults else 0
